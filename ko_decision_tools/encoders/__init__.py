@@ -1,0 +1,1 @@
+"""One file per way of scoring a prompt. ``base`` is the seam; ``scripted`` is the public fake for your own tests."""
