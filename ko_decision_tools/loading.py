@@ -26,7 +26,9 @@ def load(settings: KoDecisionModel) -> Engine:
         CalibrationError: Its calibration is malformed or belongs to another checkpoint.
     """
     checkpoint = resolve_checkpoint(
-        settings.model, revision=settings.revision, local_files_only=settings.local_files_only
+        settings.model,
+        revision=settings.revision,
+        local_files_only=settings.local_files_only,
     )
     temperatures = _temperatures(settings, checkpoint)
     from ko_decision_tools.encoders.pair import PairEncoder, set_threads  # torch: only now

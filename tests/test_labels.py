@@ -161,6 +161,8 @@ def test_an_enclosed_label_goes_with_the_colon_of_its_rendering() -> None:
         ["A: 서울", "B. 부산"],
         ["A: 서울", "b: 부산"],
         ["A) 서울", "(B) 부산"],
+        ["A] 서울", "B] 부산"],
+        ["(A: 서울", "(B: 부산"],
         ["선택지 1: 서울", "2: 부산"],
         ["A: 서울", "B: 부산", "1. 대구", "2. 광주"],
         ["a: 서울", "b: 부산", "i: 대구", "ii: 광주"],
@@ -275,6 +277,7 @@ def test_what_names_nothing(answer: str) -> None:
         ("나", ["서울", "부산"], None),
         ("문의", ["문의: 환불", "문의: 배송"], None),
         ("서울", ["서울", "서울"], None),
+        ("", [": 환불", "배송"], None),
         # full text first, then stripped text and own sign side by side, then other alphabets
         ("답안 ①", ["(1) 지도", "(2) 답안 ①"], None),
         ("A: 서울", ["A: 서울", "B: A: 서울"], 0),
