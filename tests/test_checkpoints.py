@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from ko_decision_tools import checkpoints
-from ko_decision_tools.checkpoints import BUNDLED, Checkpoint, hub, resolve_checkpoint
+from ko_decision_tools.checkpoints import BUNDLED, Checkpoint, resolve_checkpoint
+from ko_decision_tools.checkpoints import hub as hub_room
 from ko_decision_tools.errors import CheckpointError, CheckpointNotFoundError, InvalidInputError, KoDecisionError
 from tests.hub_stand_in import HubStandIn
 
@@ -470,7 +471,7 @@ def test_half_an_answer_is_asked_for_again(resolve: Resolver) -> None:
 
 
 def test_a_silent_hub_does_not_hang_us(resolve: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "_PATIENCE", 0.05)
+    monkeypatch.setattr(hub_room, "_PATIENCE", 0.05)
     resolve.hub.hang(on="/api/")
     with pytest.raises(CheckpointError, match=r"Timeout.* in 4 attempts"):
         resolve()
