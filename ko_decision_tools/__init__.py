@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ko_decision_tools.model import KoDecisionModel
     from ko_decision_tools.policy import MinMargin, MinTopProbability, Policy, WhenUncalibrated, YesNoBand
     from ko_decision_tools.questions import Choice, Noul, NoulCriteria, Score
-    from ko_decision_tools.router import DecisionRouter, Route
+    from ko_decision_tools.router import DecisionRouter, Route, RouteResult
     from ko_decision_tools.tools import ClassifyTool, DecisionToolkit, GateTool, RateTool
 
 _HOMES = {
@@ -51,7 +51,7 @@ _HOMES = {
     "model": ("KoDecisionModel",),
     "policy": ("MinMargin", "MinTopProbability", "Policy", "WhenUncalibrated", "YesNoBand"),
     "questions": ("Choice", "Noul", "NoulCriteria", "Score"),
-    "router": ("DecisionRouter", "Route"),
+    "router": ("DecisionRouter", "Route", "RouteResult"),
     "tools": ("ClassifyTool", "DecisionToolkit", "GateTool", "RateTool"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

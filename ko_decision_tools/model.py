@@ -17,7 +17,7 @@ from langchain_core.decisions import BaseDecisionModel, ClassifierRequest, Class
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list
-from pydantic import ConfigDict, PrivateAttr, field_validator
+from pydantic import ConfigDict, PrivateAttr, ValidationError, field_validator
 
 from ko_decision_tools.calibration import TemperatureTable
 from ko_decision_tools.checkpoints import BUNDLED
@@ -28,6 +28,7 @@ from ko_decision_tools.errors import InvalidInputError
 from ko_decision_tools.loading import load
 from ko_decision_tools.policy import DEFAULT_MIN_TOP_PROBABILITY, Policy, check_probability
 from ko_decision_tools.questions import Question, parse_question, parse_questions
+from ko_decision_tools.validation import problems_of
 
 QuestionLike: TypeAlias = Question | Mapping[str, Any]
 Calibration: TypeAlias = TemperatureTable | str | os.PathLike[str]
@@ -69,6 +70,12 @@ class KoDecisionModel(BaseDecisionModel):
 
     _engine: Engine | None = PrivateAttr(default=None)
     _loading: Any = PrivateAttr(default_factory=threading.Lock)
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise problems_of(error, fix="See the attributes of KoDecisionModel.")[0] from None
 
     @field_validator("min_top_probability")
     @classmethod

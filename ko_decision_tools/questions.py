@@ -18,6 +18,7 @@ from langchain_core.decisions import Choice, Noul, NoulCriteria, Score
 from pydantic import TypeAdapter, ValidationError
 
 from ko_decision_tools.errors import InvalidInputError
+from ko_decision_tools.validation import problems_of
 
 Question: TypeAlias = Choice | Noul | Score
 Kind: TypeAlias = Literal["choice", "noul", "score"]
@@ -54,6 +55,7 @@ def parse_question(question: object, *, field: str = "question") -> Question:
             outside 2-255 (``Choice``) or 2-10 (``Score``).
     """
     if isinstance(question, Mapping):
+        _check_raw_size(question, field)
         question = _from_mapping(question, field)
     if not isinstance(question, Choice | Noul | Score):
         kind = getattr(question, "type", type(question).__name__)
@@ -86,11 +88,8 @@ def _from_mapping(raw: Mapping[Any, Any], field: str) -> Question:
     try:
         parsed: Question = adapter.validate_python(dict(raw))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in (field, *first["loc"]))
-        raise InvalidInputError(
-            where, f"is invalid ({first['msg']})", f"See the fields of {str(kind).capitalize()}.", value=first["input"]
-        ) from None
+        fix = f"See the fields of {str(kind).capitalize()}."
+        raise problems_of(error, root=field, fix=fix)[0] from None
     return parsed
 
 
@@ -112,6 +111,15 @@ def _check_size(question: Question, field: str) -> None:
                 )
     elif isinstance(question, Score):
         _check_count(len(question.criteria), MIN_LEVELS, MAX_LEVELS, "level", f"{field}.criteria")
+
+
+def _check_raw_size(raw: Mapping[Any, Any], field: str) -> None:
+    """Before LangChain's own minimum, whose message knows neither the limit's other end nor the fix."""
+    criteria = raw.get("criteria")
+    if raw.get("type") == "choice" and isinstance(criteria, Mapping):
+        _check_count(len(criteria), MIN_OPTIONS, MAX_OPTIONS, "option", f"{field}.criteria")
+    if raw.get("type") == "score" and isinstance(criteria, list):
+        _check_count(len(criteria), MIN_LEVELS, MAX_LEVELS, "level", f"{field}.criteria")
 
 
 def _check_count(count: int, low: int, high: int, noun: str, field: str) -> None:

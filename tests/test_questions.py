@@ -43,6 +43,8 @@ def test_json_questions_become_typed_ones(raw: dict[str, Any], options: int) -> 
         ({"type": "choice", "instructions": "팀?", "criteria": {str(i): None for i in range(256)}}, "has 256 options"),
         ({"type": "choice", "instructions": "팀?", "criteria": {" ": None, "b": None}}, "empty label"),
         ({"type": "score", "instructions": "급함?", "criteria": ["하나"] * 11}, "has 11 levels.* 2 to 10"),
+        ({"type": "score", "instructions": "급함?", "criteria": ["하나"]}, "has 1 level.* 2 to 10"),
+        ({"type": "choice", "instructions": "팀?", "criteria": {}}, "has 0 options.* 2 to 255"),
         (Box(instructions="어디?"), "'box' question, which a text encoder cannot answer"),
         ("팀?", "'str' question"),
         (None, "'NoneType' question"),
