@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _their_logging_stays_theirs() -> Iterator[None]:
+    """A script may quieten the library's logger; the tests after it listen to that logger."""
+    ours = logging.getLogger("ko_decision_tools")
+    before = ours.level
+    yield
+    ours.setLevel(before)
 
 
 def script(name: str) -> ModuleType:

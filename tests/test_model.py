@@ -143,7 +143,7 @@ def test_when_uncalibrated() -> None:
 def test_an_unknown_option_or_setting_is_refused() -> None:
     with pytest.raises(TypeError, match="'threshold'"):
         scripted().decide("돈", TEAM, threshold=0.5)
-    with pytest.raises(InvalidInputError, match="min_top_probability is not a probability: 1.5"):
+    with pytest.raises(InvalidInputError, match=r"min_top_probability is not a probability: 1\.5"):
         KoDecisionModel(min_top_probability=1.5)
     with pytest.raises(InvalidInputError, match=r"treshold is not usable \(extra inputs"):
         KoDecisionModel(treshold=0.5)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ko_decision_tools import __version__
-from ko_decision_tools.cli import ask, compare, evaluate, export, fit, plan, report, route, train
+from ko_decision_tools.cli import ask, compare, evaluate, export, fit, plan, report, route, shadow_report, train
 from ko_decision_tools.cli.frame import Command
 
 COMMANDS = (
@@ -27,6 +27,7 @@ COMMANDS = (
     compare.compare,
     train.train,
     export.export,
+    shadow_report.shadow_report,
 )
 
 app = typer.Typer(
