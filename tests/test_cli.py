@@ -42,7 +42,7 @@ def test_help_and_version_load_nothing_heavy() -> None:
     assert f"ko-decision {ko_decision_tools.__version__}" in done.stdout
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
+@pytest.mark.parametrize("command", [command.__name__.replace("_", "-") for command in COMMANDS])
 def test_every_command_explains_itself(command: str) -> None:
     assert f"  {command} " in run("--help").stdout
     done = run(command, "--help")
