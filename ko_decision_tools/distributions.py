@@ -73,11 +73,6 @@ class Distribution:
         return first - second
 
     @property
-    def entropy(self) -> float:
-        """Shannon entropy in nats."""
-        return -math.fsum(p * math.log(p) for p in self.probabilities if p > 0)
-
-    @property
     def expected_level(self) -> float:
         """``Σ i·p_i``: a ``Score``'s answer, from 0 to n-1."""
         return math.fsum(index * p for index, p in enumerate(self.probabilities))

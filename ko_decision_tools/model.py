@@ -202,10 +202,6 @@ class KoDecisionModel(BaseDecisionModel):
     def _provider(self) -> str:
         return "ko_decision_tools"
 
-    @property
-    def _llm_type(self) -> str:
-        return "ko-decision-encoder"
-
     def _classify(self, state: State, questions: dict[str, Any]) -> ClassifierResponse:
         return self._respond(self.decide_questions(state, questions))
 

@@ -163,9 +163,3 @@ def kobest_hellaswag(endings: Sequence[str]) -> Preset:
         ),
         "상황: {context}",
     )
-
-
-PRESETS: dict[str, Preset] = {
-    preset.task: preset
-    for preset in (KLUE_NLI, KLUE_YNAT, KLUE_STS, KLUE_RE, KOBEST_BOOLQ, KOBEST_SENTINEG, KOBEST_WIC)
-}

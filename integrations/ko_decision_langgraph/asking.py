@@ -6,7 +6,6 @@ Whatever is asked, a :class:`~ko_decision_tools.route_result.RouteResult` comes 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -19,12 +18,12 @@ from ko_decision_tools.model import KoDecisionModel, QuestionLike
 from ko_decision_tools.prompts import labels_of
 from ko_decision_tools.questions import parse_question
 from ko_decision_tools.router import DecisionRouter, RouteResult
+from ko_decision_tools.router.decider import escalate_failure
 from ko_decision_tools.router.text import routed_text
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-logger = logging.getLogger(__name__)
 
 OnError = Literal["escalate", "raise"]
 SWITCHED_OFF = (OFF_REASON,)
@@ -216,13 +215,7 @@ def failed(error: Exception, unsure: str, on_error: OnError) -> RouteResult:
     """A failure as an escalation: logged, with the reason."""
     if on_error == "raise":
         raise error
-    if isinstance(error, InvalidInputError):
-        reason = str(error)
-        logger.warning("escalated: %s", reason)
-    else:
-        reason = f"the model failed ({type(error).__name__}: {error})"
-        logger.error("escalated: %s", reason, exc_info=error)
-    return RouteResult(unsure, reasons=(reason,))
+    return escalate_failure(error, unsure)
 
 
 def check_on_error(on_error: OnError, field: str = "on_error") -> OnError:

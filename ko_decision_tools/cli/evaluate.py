@@ -30,9 +30,7 @@ def evaluate(
             "--suite", help="klue, kobest, tickets, typed-decisions, letter-bias[:SUITE] or yes-bias; or pass --data."
         ),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="FILE", help="Your own rows: CSV, TSV, JSON or JSONL.")
-    ] = None,
+    data: options.Data = None,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="The suite's files; from the hub by default.")
     ] = None,
@@ -43,16 +41,10 @@ def evaluate(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Rows per task, drawn evenly.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the score file after an interruption.")] = False,
     no_text: Annotated[bool, typer.Option("--no-text", help="Keep no text of the rows in the score file.")] = False,
-    routes: Annotated[
-        Path | None, typer.Option("--routes", metavar="YAML", help="Routing table that --data's labels belong to.")
-    ] = None,
-    question: Annotated[
-        str | None, typer.Option("--question", "-q", help="What is asked about --data's texts, in Korean.")
-    ] = None,
+    routes: options.DataRoutes = None,
+    question: options.DataQuestion = None,
     text_column: options.TextColumn = "text",
-    label_column: Annotated[
-        str, typer.Option("--label-column", help="Column of --data that holds the label.")
-    ] = "label",
+    label_column: options.LabelColumn = "label",
     encoding: options.Encoding = "utf-8",
     checkpoint: options.Checkpoint = "mini",
     revision: options.Revision = None,

@@ -32,6 +32,15 @@ Encoding = Annotated[
 ]
 TextColumn = Annotated[str, typer.Option("--text-column", help="Column (or JSON key) that holds the text.")]
 
+LabelColumn = Annotated[str, typer.Option("--label-column", help="Column of --data that holds the label.")]
+Data = Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Your own rows: CSV, TSV, JSON or JSONL.")]
+DataRoutes = Annotated[
+    Path | None, typer.Option("--routes", metavar="YAML", help="Routing table that --data's labels belong to.")
+]
+DataQuestion = Annotated[
+    str | None, typer.Option("--question", "-q", help="What is asked about --data's texts, in Korean.")
+]
+
 Question = Annotated[str, typer.Option("--question", "-q", help="The whole question, in Korean.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON with everything, unrounded.")]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to judge; - reads it from standard input.")]

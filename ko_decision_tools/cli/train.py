@@ -30,19 +30,11 @@ def train(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="The suites' files; from the hub by default.")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="FILE", help="Your own rows: CSV, TSV, JSON or JSONL.")
-    ] = None,
-    routes: Annotated[
-        Path | None, typer.Option("--routes", metavar="YAML", help="Routing table that --data's labels belong to.")
-    ] = None,
-    question: Annotated[
-        str | None, typer.Option("--question", "-q", help="What is asked about --data's texts, in Korean.")
-    ] = None,
+    data: options.Data = None,
+    routes: options.DataRoutes = None,
+    question: options.DataQuestion = None,
     text_column: options.TextColumn = "text",
-    label_column: Annotated[
-        str, typer.Option("--label-column", help="Column of --data that holds the label.")
-    ] = "label",
+    label_column: options.LabelColumn = "label",
     encoding: options.Encoding = "utf-8",
     base: Annotated[
         str | None, typer.Option("--base", metavar="NAME", help="Start from this instead of the recipe's base.")

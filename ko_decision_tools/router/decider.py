@@ -119,13 +119,18 @@ class RouteDecider:
     def _failed(self, error: Exception) -> Exception | RouteResult:
         if self._on_error == "raise":
             return error
-        if isinstance(error, InvalidInputError):
-            reason = str(error)
-            logger.warning("escalated: %s", reason)
-        else:
-            reason = f"the model failed ({type(error).__name__}: {error})"
-            logger.error("escalated: %s", reason, exc_info=error)
-        return RouteResult(self._table.escalate_to, reasons=(reason,))
+        return escalate_failure(error, self._table.escalate_to)
+
+
+def escalate_failure(error: Exception, escalate_to: str) -> RouteResult:
+    """A failure as an escalation, logged with its reason; a bug or a broken encoder with its traceback too."""
+    if isinstance(error, InvalidInputError):
+        reason = str(error)
+        logger.warning("escalated: %s", reason)
+    else:
+        reason = f"the model failed ({type(error).__name__}: {error})"
+        logger.error("escalated: %s", reason, exc_info=error)
+    return RouteResult(escalate_to, reasons=(reason,))
 
 
 def _check_bar(bar: float | None) -> None:
